@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from isthmus.core.message import SiteId
+from isthmus.core.message import BULK_WINDOW_BYTES, SiteId
 from isthmus.topology.model import Channel, Passage, Topology
 
 
@@ -62,6 +62,11 @@ class Emulation:
         """Have links fail as told, and no others."""
         for target, path in self.paths.items():
             path.fault = faults.get(target, LinkFault())
+
+    def bulk_wait_ns(self, target: SiteId, now_ns: int) -> int:
+        """How long a bulk datagram has to wait until less than a window is before it on the path."""
+        pipes = self.paths[target].pipes
+        return max([0, *(pipe.free_ns - now_ns - round(BULK_WINDOW_BYTES * pipe.ns_per_byte) for pipe in pipes)])
 
     def arrivals(self, target: SiteId, now_ns: int, size_bytes: int) -> list[int]:
         return self.paths[target].arrivals(now_ns, size_bytes)

@@ -12,7 +12,10 @@ they are dropped and counted, as by a full queue in a router.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import struct
+import termios
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +25,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from isthmus.core.errors import InputError
-from isthmus.core.message import SiteId
+from isthmus.core.message import BULK_WINDOW_BYTES, SiteId
 from isthmus.live.net.alarm import Alarm
+from isthmus.live.net.bulk import BulkQueue
 from isthmus.live.net.emulation import Emulation, LinkFault
 from isthmus.live.net.names import LOOPBACK, Address, family_of
 from isthmus.live.net.timestamps import ANCILLARY_BYTES, ask_for_stamps, stamp_of
@@ -41,6 +45,7 @@ HELD_MAX = 100_000
 BACKLOG_MAX = 1_000
 BUFFER_BYTES = 4 << 20  # asked for, each way; the system may give less
 DATAGRAM_READ_BYTES = 65_536
+BULK_LOOK_NS = 500_000  # when the socket is looked at again that has a window of bulk datagrams to send
 LOOK_NS = 1_000_000_000  # how often the sessions of a sealed site are looked at, at least
 
 
@@ -82,6 +87,7 @@ class Socket:
         self.seal_alarm = Alarm(self.loop, self.tick_seal)
         self.stranger_count = 0  # datagrams of unknown addresses, at a sealed site
         self.own_site: SiteId | None = None  # where broadcasts come back, too
+        self.bulk = BulkQueue(self.loop, self.send, self.bulk_wait_ns)
 
     def keep_time(self, site: SiteId, kernel_stamps: bool = True) -> None:
         """Have broadcasts of a site come back to it, and arrivals stamped where the system can."""
@@ -138,6 +144,7 @@ class Socket:
             self.closed = True
             self.alarm.cancel()
             self.seal_alarm.cancel()
+            self.bulk.clear()
             self.held.clear()
             self.backlog.clear()
             self.loop.remove_reader(self.socket.fileno())
@@ -257,6 +264,20 @@ class Socket:
                 heappush(self.held, (at_ns, self.held_count, target, datagram))
         if self.held:
             self.alarm.set(self.held[0][0])
+
+    def bulk_wait_ns(self, target: SiteId, now_ns: int) -> int:
+        """How long the next bulk datagram to a site has to wait, or when to look again."""
+        if self.backlog or self.unsent_bytes() >= BULK_WINDOW_BYTES:
+            return BULK_LOOK_NS
+        return 0 if self.emulation is None else self.emulation.bulk_wait_ns(target, now_ns)
+
+    def unsent_bytes(self) -> int:
+        """Bytes that the system has taken and not sent yet; 0 where it does not tell."""
+        try:
+            (found,) = struct.unpack("i", fcntl.ioctl(self.socket.fileno(), termios.TIOCOUTQ, bytes(4)))
+        except OSError:
+            return 0
+        return int(found)
 
     def repeat(self, target: SiteId, datagram: bytes) -> None:
         """Send from a thread, or not at all, as over an emulated network, whose state belongs to the event loop."""

@@ -310,6 +310,7 @@ class SiteRuntime:
             wire_log=self.wire_log,
             measures=self.measures,
             renewable=self.agreed is not None,
+            bulk_outlet=socket.bulk.put,
         )
         socket.begin_sealing(life, site.peers.token)
         if self.agreed is not None:
@@ -491,6 +492,7 @@ class SiteRuntime:
                 group.port.stack.take_back()
         self.note(old, Kind.CRASH)
         old.stop()
+        driver.socket.bulk.clear()
         for group in self.groups:
             if group.agreement is not None and group.past is None:
                 group.past = group.agreement.past()

@@ -71,10 +71,12 @@ class LiveSite:
         wire_log: bool = False,
         measures: bool = True,
         renewable: bool = False,
+        bulk_outlet: Outlet | None = None,
     ) -> None:
         self.site = site
         self.random = random
         self.outlet = outlet
+        self.bulk_outlet = bulk_outlet or outlet
         self.clock = clock  # never jumps
         self.wall = wall  # the same at all sites, as far as clocks are
         self.log = log
@@ -88,6 +90,7 @@ class LiveSite:
         self.ports: dict[int, LivePort] = {}  # by group
         self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself; empty after turns
         self.outbox: dict[SiteId, list[bytes]] = {}  # messages with their heads; empty after turns
+        self.bulk_outbox: dict[SiteId, list[bytes]] = {}  # the same, of messages that are not to delay others
         self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
         self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, layer, key; stale if the number differs
         self.set_count = 0
@@ -188,7 +191,7 @@ class LiveSite:
                 self.timekeeper.follow()
                 self.settle()
         finally:
-            if self.outbox:
+            if self.outbox or self.bulk_outbox:
                 self.flush()
 
     def settle(self) -> None:
@@ -206,6 +209,12 @@ class LiveSite:
     def flush(self) -> None:
         """Send the messages of this turn, packed by target."""
         outbox, self.outbox = self.outbox, {}
+        bulk, self.bulk_outbox = self.bulk_outbox, {}
+        self.pack(outbox, self.outlet)
+        if bulk:
+            self.pack(bulk, self.bulk_outlet)
+
+    def pack(self, outbox: dict[SiteId, list[bytes]], outlet: Outlet) -> None:
         counters, before, datagrams = self.counters, [b""], [b""]
         for target, entries in outbox.items():
             if entries != before:  # the same messages to several targets are packed once
@@ -214,7 +223,7 @@ class LiveSite:
             if self.measures:
                 counters.control_bytes += PACKET_HEAD_BYTES * len(datagrams)
             for datagram in datagrams:
-                self.outlet(target, datagram)
+                outlet(target, datagram)
 
     def stop(self) -> None:
         """Stop: no timer fires and nothing is sent from now on."""
@@ -222,6 +231,7 @@ class LiveSite:
         self.heap.clear()
         self.looped.clear()
         self.outbox.clear()
+        self.bulk_outbox.clear()
 
 
 class LivePort(Port):
@@ -259,7 +269,7 @@ class LivePort(Port):
         view_id = 0 if message.viewless else self.view_id
         wrapped = entry(self.group, view_id, packet)
         copies = len(targets)
-        outbox = owner.outbox
+        outbox = owner.bulk_outbox if message.bulk else owner.outbox
         for target in targets:
             if target == self.site:
                 owner.looped.append((self, view_id, message))

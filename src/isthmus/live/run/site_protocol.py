@@ -74,7 +74,7 @@ def summary_of(traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str
         "payload_bytes": counters.payload_bytes,
         "control_bytes": counters.control_bytes,
         "lost": socket.lost_count,
-        "overflow": socket.overflow_count,
+        "overflow": socket.overflow_count + socket.bulk.dropped_count,
         "foreign": socket.dropped_count() + sum(unread),
     }
 
