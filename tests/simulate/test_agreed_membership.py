@@ -45,6 +45,14 @@ REGRESSIONS = {
         for seed in (0, 1, 2)
     },
     ("flooding-dynamic", 386): "it once did not come to rest",
+    (
+        "flooding-dynamic",
+        668,
+    ): "a site that passed over the first record never knew that a life it had heard was over, and asked it for ever",
+    (
+        "flooding-dynamic",
+        1234,
+    ): "a keeper came back by its file, without a record that it had announced; another one got the same version",
     ("optimistic", 41): "all lives ended, two in living processes, and each went on with the state of its own program",
     ("hybrid", 77): "the one holder of a frame was asked once, and by an unlucky rhythm of turns never again",
 }

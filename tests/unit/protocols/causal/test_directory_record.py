@@ -91,6 +91,15 @@ def test_a_directory_is_founded_with_all_that_report_unless_an_earlier_one_left_
     assert founded(12, {B: report(view_id=57)}).version == 0, "those must begin new lives first"
 
 
+def test_a_directory_that_lost_records_announces_its_list_above_what_sites_know() -> None:
+    later = SiteReport(0, 1, 9, 6, True, True, False)
+    found = following(TWO, SETTLED | {B: later}, lambda _: False)
+    assert (found.version, found.view_id, found.members, found.stage) == (10, 7, TWO.members, OPENING)
+    of_another_era = msgspec.structs.replace(later, era=2)
+    beyond = msgspec.structs.replace(later, version=1_000_000, view_id=1_000_000)
+    assert after(TWO, SETTLED | {B: of_another_era}) is after(TWO, SETTLED | {B: beyond}) is TWO
+
+
 def test_when_all_members_are_dead_a_joiner_goes_on_alone() -> None:
     nobody = after(TWO, {}, (A, B))
     assert nobody.members == () and (idle := after(nobody, {})).stage is IDLE

@@ -11,6 +11,7 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.causal.flooding.safe_links import SafeFlooding
 from isthmus.protocols.causal.flooding.safe_wire import LinkMessage, VectorRequest
 from isthmus.protocols.transport.links.channel import FreeFrame
+from isthmus.protocols.transport.links.links import LIFE_BITS
 from isthmus.stacks.registry import STACKS, StackOptions
 
 
@@ -36,3 +37,19 @@ def test_a_request_to_an_earlier_life_is_not_answered() -> None:
     assert site.drain() == []
     site.receive(SiteId(0), 0, VectorRequest(3, 7, 1))
     assert [line for line in site.drain() if "VectorReply" in line]
+
+
+def test_the_end_of_a_life_does_not_end_a_later_one() -> None:
+    """The first frames of a life may arrive before the record that the earlier one is over."""
+    site = RecordingSite(SiteId(1))
+    site.attach(STACKS["flooding-dynamic"].build(site.host, Application(), StackOptions()))
+    flooding = site.host.stack.find(SafeFlooding)
+    frame = FreeFrame(1, LinkMessage(Cast(SiteId(0), 1)), ask=True, lives=2 << LIFE_BITS)
+    site.receive(SiteId(0), 0, frame)
+    assert [line for line in site.drain() if "FreeAck" in line]
+    site.run(lambda: flooding.end_life(SiteId(0), 1))
+    site.receive(SiteId(0), 0, frame)
+    assert [line for line in site.drain() if "FreeAck" in line]
+    site.run(lambda: flooding.end_life(SiteId(0), 2))
+    site.receive(SiteId(0), 0, frame)
+    assert site.drain() == []

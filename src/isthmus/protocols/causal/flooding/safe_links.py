@@ -405,11 +405,16 @@ class SafeFlooding(Transport):
             self.close(peer)
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
-        """Give up a life of a site that the directory has taken off the list."""
+        """Give up the present life of a site that the directory has taken off the list."""
         if suspected:
+            self.end_life(site, self.channels.life_of.get(site, -1))
+
+    def end_life(self, site: SiteId, life: int) -> None:
+        """Give up a life of a site, unless a later one is known: its first frames may come before the record."""
+        if self.channels.life_of.get(site, life) <= life:
             self.dead[site] = True
             self.drop(site)
-            self.channels.end(site)
+            self.channels.end(site, life)
 
     def drop(self, site: SiteId) -> None:
         if self.links.pop(site, None) is not None:

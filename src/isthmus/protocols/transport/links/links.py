@@ -110,11 +110,10 @@ class Links(Transport):
             self.forget(peer)
             self.life_of[peer] = life
 
-    def end(self, peer: SiteId) -> None:
-        """Note that the life of a peer is over."""
-        if peer in self.life_of:
-            self.ended[peer] = self.life_of[peer]
-            self.forget(peer)
+    def end(self, peer: SiteId, life: int) -> None:
+        """Note that a life of a peer is over."""
+        self.ended[peer] = max(life, self.ended.get(peer, -1))
+        self.forget(peer)
 
     def forget(self, peer: SiteId) -> None:
         """Drop the channels to and from a peer."""

@@ -131,9 +131,10 @@ class DirectoryMember(Layer):
             self.end(self.renew)
             return
         self.record = record
-        for site, life in before.lives():
-            if (site, life) not in record.lives():
-                self.above.suspect(site, True)
+        lives = {*record.lives()}
+        for site, life in (*before.lives(), *record.last):  # of some, no record before this one may have come here
+            if (site, life) not in lives:
+                flooding.end_life(site, life)
         if mine and record.view_id > self.view_id:
             self.view_id = record.view_id
             self.host.install(record.view())

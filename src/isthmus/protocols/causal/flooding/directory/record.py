@@ -28,6 +28,7 @@ from isthmus.core.message import Message, SiteId, Targets
 from isthmus.protocols.membership.sanity import check_counts, check_incarnations
 
 FOUNDED_BEYOND = 1_000  # views that a later era passes over, so that no number is used again
+LOST_MAX = 1_000  # records, and views, that a directory is taken to have lost
 ERA_BITS, ERA_MAX = 10, 1 << 20  # the same where no member is left to report its view
 
 
@@ -109,6 +110,20 @@ def founded(era: int, reports: Reports) -> DirectoryRecord:
     return DirectoryRecord(era, 1, number, lives, Stage.OPENING, last=lives) if lives else DirectoryRecord()
 
 
+def caught_up(record: DirectoryRecord, reports: Reports) -> DirectoryRecord:
+    """The list announced anew, above what sites know, where the directory has lost records that were announced.
+
+    It may where a keeper comes back by its file: with its vote, and without what it alone had delivered.
+    """
+    known = [report for report in reports.values() if report.era == record.era]
+    version = max([record.version, *(one.version for one in known if one.version <= record.version + LOST_MAX)])
+    view_id = max([record.view_id, *(one.view_id for one in known if one.view_id <= record.view_id + LOST_MAX)])
+    if (version, view_id) == (record.version, record.view_id):
+        return record
+    above = msgspec.structs.replace(record, version=version, view_id=view_id)
+    return announced(above, record.members, record.gone)
+
+
 def following(record: DirectoryRecord, reports: Reports, suspected: Callable[[SiteId], bool]) -> DirectoryRecord:
     """The next record, or the same where nothing is to be done yet."""
 
@@ -116,6 +131,8 @@ def following(record: DirectoryRecord, reports: Reports, suspected: Callable[[Si
         report = reports.get(life[0])
         return suspected(life[0]) or (report is not None and report.life > life[1])
 
+    if (renewed := caught_up(record, reports)) is not record:
+        return renewed
     members = record.members
     for life in members:
         if is_dead(life):

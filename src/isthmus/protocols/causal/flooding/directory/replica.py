@@ -83,7 +83,7 @@ class DirectoryReplica(Layer):
 
     def on_record(self, source: SiteId, record: DirectoryRecord) -> None:
         record.check(self.everyone)
-        if record.version != self.record.version + 1:
+        if record.version <= self.record.version:
             raise RemoteError(f"site {source} follows version {self.record.version} by {record.version}")
         self.record = record
         if source == self.host.site:
