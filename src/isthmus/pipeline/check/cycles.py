@@ -75,6 +75,5 @@ def kahn(run: int, number: int, name: str, frame: pd.DataFrame) -> Iterator[tupl
     finding = Finding("")
     merge(group, orders, Counter(message for _, order in orders for message in order), finding)
     if finding.witness is not None:
-        rank = int(frame["time_ns"].min())
-        counts = {"violation_count": finding.violation_count, "rank": rank}
-        yield finding_row(run, number, name, **counts, witness=finding.witness)
+        rank, count = int(frame["time_ns"].min()), finding.violation_count
+        yield finding_row(run, number, name, violation_count=count, rank=rank, witness=finding.witness)
