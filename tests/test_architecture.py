@@ -193,6 +193,12 @@ def test_class_names_are_unique() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def test_names_of_test_files_are_unique() -> None:
+    """Folders of tests are no packages: of two files of one name pytest collects one, and stops."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_no_method_is_declared_forward(path: Path) -> None:
     """Abstract hooks are a Protocol, a callable or abc.abstractmethod; never `raise NotImplementedError`."""
